@@ -15,7 +15,7 @@ from orchestrate.app.deciding import decide
 from orchestrate.app.ending.claim import orchestrator_of
 from orchestrate.state.ballots import cast, remove_drafts
 from orchestrate.state.events import GateDecided
-from orchestrate.state.locks import Owner
+from orchestrate.state.locks import Owner, lock_run
 from orchestrate.state.runs import Run
 from orchestrate.testing import Result
 from tests.acceptance.fakes import read_state
@@ -159,6 +159,20 @@ def beside_a_worker(shop: Workshop, go: Path) -> Iterator[subprocess.Popen[str]]
         shop.await_calls(1, "w")
         shop.await_events("gate-opened", 1)
         yield run
+
+
+@pytest.mark.parametrize("verb", ["approve", "stop"])
+def test_truth_23_resume_waits_for_who_needs_the_run_for_an_instant(
+    shop: Workshop, verb: str
+) -> None:
+    """`approve` and what looks at a gate that is overdue hold the run's lock, but do not work."""
+    shop.play(GATED, exit_code=6)
+    shop.run("approve").assert_success()
+    held = lock_run(shop.latest / "run.lock", shop.latest.name, ("orchestrate", verb))
+    leaves = threading.Timer(1.5, held.release)
+    leaves.start()
+    shop.go_on()
+    leaves.join()
 
 
 def test_truth_23_a_decision_whose_asker_was_killed_is_not_lost(shop: Workshop) -> None:

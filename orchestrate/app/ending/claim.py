@@ -1,13 +1,15 @@
 """Takes a run's lock for a moment, and tells apart those who hold it for long and for a moment.
 
 `run` and `resume` hold a run's lock for as long as they work. The commands here (`approve`, `deny`,
-`cancel`, `stop`, `clean`) need it for an instant; two of them at once wait for each other.
+`cancel`, `stop`, `clean`) need it for an instant: two of them at once wait for each other, and
+`resume` waits for them.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from orchestrate.errors import ConfigError
@@ -35,11 +37,17 @@ class AtWorkError(ConfigError):
 
 
 def claim_briefly(run: Run, verb: str) -> Lock:
-    """The run's lock; `AtWorkError` if an orchestrator has it."""
+    """The run's lock, for an instant."""
+    return claim_patiently(run, ("orchestrate", verb, run.id))
+
+
+def claim_patiently(run: Run, command: Sequence[str]) -> Lock:
+    """The run's lock, as soon as those have gone who need it for an instant; `AtWorkError` if an
+    orchestrator has it."""
     give_up = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return claim_run(run, ("orchestrate", verb, run.id))
+            return claim_run(run, command)
         except LockHeldError:
             owner = orchestrator_of(run)
             if owner is not None:

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.config.load import load_config
+from orchestrate.app.ending.claim import claim_patiently
 from orchestrate.app.ending.stopping import stoppable
 from orchestrate.app.files.begun_since import begun_since
 from orchestrate.app.files.diff_files import history_of, store_of
@@ -39,7 +40,6 @@ from orchestrate.record import record
 from orchestrate.state.events import Checkpointed, run_ended
 from orchestrate.state.model import Index
 from orchestrate.state.plan_file import edits_of
-from orchestrate.state.runs import claim_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +103,7 @@ def rewind(
     `agrees` is shown what would be done, and says whether to do it.
     """
     header = header_of(run)
-    lock = claim_run(run, sys.argv)
+    lock = claim_patiently(run, sys.argv)
     try:
         program = program_to_run(header, workspace, reporter.note, as_started=False, is_edit=True)
         late = LatePlans(workspace, header.settings, header.root)

@@ -14,6 +14,7 @@ from orchestrate.app.config.load import load_config
 from orchestrate.app.definitions.agents import refuse_unusable
 from orchestrate.app.definitions.reachable import secrets_to_run
 from orchestrate.app.definitions.undefined import refuse_undefined
+from orchestrate.app.ending.claim import claim_patiently
 from orchestrate.app.ending.stopping import stoppable
 from orchestrate.app.files.begun_since import begun_since
 from orchestrate.app.files.worktrees import in_worktree, require_worktree
@@ -50,7 +51,6 @@ from orchestrate.state.lineage import lineage_of, origin_journals
 from orchestrate.state.locks import is_held
 from orchestrate.state.model import Index
 from orchestrate.state.plan_file import edits_of
-from orchestrate.state.runs import claim_run
 from orchestrate.state.sessions import sessions_of
 from orchestrate.view.advice import what_to_look_at
 from orchestrate.view.cursors import put_aside
@@ -104,7 +104,7 @@ def resume(
     level = given.log_level or load_config(workspace).values.get("log_level")
     settings = replace(given.over(header.settings), log_level=level)
     _refuse_rehearsal(settings, header.settings)
-    lock = claim_run(run, sys.argv)
+    lock = claim_patiently(run, sys.argv)
     try:
         header = replace(header, settings=settings)
         program = program_to_run(
