@@ -44,7 +44,7 @@ from orchestrate.plan.nodes import Ask, Call, all_nodes
 from orchestrate.state.address import is_inside
 from orchestrate.state.ballots import cast
 from orchestrate.state.budget import Budget
-from orchestrate.state.calls import call_deadline, expired_calls
+from orchestrate.state.calls import Expired, call_deadline, expired_calls
 from orchestrate.state.events import Event, ItemStopped, Restarted
 from orchestrate.state.gates import gate_names, overdue
 from orchestrate.state.items_away import given_away, is_in_stopping_loop
@@ -144,7 +144,7 @@ class _Conductor:
                 if self._rt.sent_ahead.begun is begun:
                     raise InternalError(f"{begun.attempt} was begun, and is not what comes next")
                 continue
-            if self._record_decision(tasks):
+            if self._record_decision(tasks) or self._record_expiry():
                 continue
             if not self._working:
                 self._checkpoint_before(tasks)
@@ -201,10 +201,6 @@ class _Conductor:
         if rt.item and is_item_over(state, rt.item):
             self._store.record(rt.ended(end("completed", "the item is over")))
             return state.ending
-        expired = expired_calls(self._store.index, state, rt.now()) if self._has_calls else None
-        if expired is not None:
-            self._store.record(expiry(expired, rt.now()))
-            return None
         if tasks and all(self._needs_person(task) for task in tasks):
             return self._ask(tasks)
         return None
@@ -238,6 +234,24 @@ class _Conductor:
             self._store.record(decided)
         return decided is not None
 
+    def _record_expiry(self) -> bool:
+        """Is a call out of time? What is at work in it ends by itself, and then the call does."""
+        rt, state = self._rt, self._store.state
+        over = None if rt.stop.is_requested or state.restart else self._expired()
+        if over is None or state.ending is not None:
+            return False
+        self._store.record(expiry(over, rt.now()))
+        return True
+
+    def _expired(self) -> Expired | None:
+        if not self._has_calls:
+            return None
+        frames = self._store.state.frames
+        at_work = [frames[key] for key in self._working if key in frames]
+        return next(
+            expired_calls(self._store.index, self._store.state, self._rt.now(), at_work), None
+        )
+
     def _ask(self, tasks: list[Task]) -> Ending | None:
         """Only a person's decision goes on, at the terminal, if there is one."""
         rt, state = self._rt, self._store.state
@@ -248,7 +262,7 @@ class _Conductor:
             if decision is not None:
                 self._store.record(decision)
                 return None
-        if rt.stop.is_requested:
+        if rt.stop.is_requested or self._expired() is not None:
             return None
         index = self._store.index
         frames = [task.frame for task in tasks if task.kind != "ask"]

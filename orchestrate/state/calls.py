@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from orchestrate.exits import STEP_FAILED
 from orchestrate.plan.retries import retry_delay
@@ -35,10 +35,20 @@ def expired_call(index: Index, frame: Frame, now: float) -> Expired | None:
     return Expired(*over[-1]) if over else None
 
 
-def expired_calls(index: Index, state: RunState, now: float) -> Expired | None:
-    """Any call of the run whose time is up."""
-    found = (expired_call(index, frame, now) for frame in frames_below(state.root))
-    return next((expired for expired in found if expired is not None), None)
+def expired_calls(
+    index: Index, state: RunState, now: float, at_work: Sequence[Frame] = ()
+) -> Iterator[Expired]:
+    """The calls of the run whose time is up, and in which none of the frames `at_work` is."""
+    for frame in frames_below(state.root):
+        over = expired_call(index, frame, now)
+        if over is not None and not any(_is_within(one, over.caller) for one in at_work):
+            yield over
+
+
+def _is_within(frame: Frame | None, outer: Frame) -> bool:
+    while frame is not None and frame is not outer:
+        frame = frame.parent
+    return frame is not None
 
 
 def _limits(index: Index, frame: Frame) -> list[tuple[Frame, float, float]]:

@@ -49,6 +49,14 @@ ASKS = recipe("""
       - name: after
         steps: [{id: b, agent: helper, prompt: "STEP:b"}]
 """)
+# A call in which only a person is waited for, for a time that a busy machine may need before that.
+TIMED = recipe("steps: [{id: call, type: recipe, recipe: asks.yaml, timeout: 6}]")
+ASKS_AT_ONCE = recipe("""
+    stages:
+      - name: asking
+        steps: [{id: a, type: bash, command: "true"}]
+        approval: {required: true, prompt: "Go on?", timeout: 86400}
+""")
 WORKS = recipe('steps: [{id: w, agent: helper, prompt: "STEP:w"}]')
 
 
@@ -149,11 +157,35 @@ def test_truth_23_a_denial_ends_the_item_that_is_at_work(shop: Workshop) -> None
     assert "b" not in shop.asked()
 
 
+def test_truth_23_a_call_that_asks_runs_out_of_time_while_another_item_is_at_work(
+    shop: Workshop,
+) -> None:
+    go = shop.top / "go"
+    shop.write("asks.yaml", ASKS_AT_ONCE)
+    with beside_a_worker(shop, go, TIMED) as run:
+        shop.await_events("call-expired", 1)  # long before the other one has ended
+        assert shop.run("approve", "latest").exit_code != 0
+        assert run.wait(60) == 1
+    (gate,) = read_state(shop.latest)["approvals"]
+    assert gate["status"] == "expired"
+
+
+@pytest.mark.parametrize("view", ["--no-live", "--live"])
+def test_truth_23_a_question_ends_with_the_time_of_its_call(shop: Workshop, view: str) -> None:
+    shop.write("asks.yaml", ASKS_AT_ONCE)
+    shop.write("r.yaml", TIMED)
+    with at_terminal(shop.folder, shop.surroundings, "run", "r.yaml", view) as terminal:
+        terminal.read_until(QUESTION)
+        assert terminal.wait() == 1
+    (gate,) = read_state(shop.latest)["approvals"]
+    assert gate["status"] == "expired"
+
+
 @contextmanager
-def beside_a_worker(shop: Workshop, go: Path) -> Iterator[subprocess.Popen[str]]:
+def beside_a_worker(shop: Workshop, go: Path, asks: str = ASKS) -> Iterator[subprocess.Popen[str]]:
     """A run in which one item waits for a person, and another one's agent works until it may go."""
     shop.answers(rule("STEP:w", delay=900, until=str(go)))
-    for name, text in {"r": BESIDE, "child-asks": ASKS, "child-works": WORKS}.items():
+    for name, text in {"r": BESIDE, "child-asks": asks, "child-works": WORKS}.items():
         shop.write(f"{name}.yaml", text)
     with shop.started("run", "r.yaml") as run:
         shop.await_calls(1, "w")

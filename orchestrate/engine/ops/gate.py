@@ -18,6 +18,7 @@ from orchestrate.exits import end
 from orchestrate.plan.nodes import Gate
 from orchestrate.state.address import gate_words, shown_path
 from orchestrate.state.ballots import cast, find_vote
+from orchestrate.state.calls import call_deadline
 from orchestrate.state.events import Event, GateDecided, GateOpened
 from orchestrate.state.gates import decided_by_clock, pending_gate
 from orchestrate.state.model import Frame
@@ -59,8 +60,10 @@ def decide_at_terminal(rt: Runtime, frame: Frame) -> GateDecided | None:
     if played is not None:
         decided = GateDecided(*gate.visited, rt.now(), played[0], "rehearsal", played[1])
         return cast(rt.run.root, decided)[0]
-    expires = gate.expires_at
-    left = None if expires is None else max(0.0, seconds_of(expires) - rt.now())
+    own_end = None if gate.expires_at is None else seconds_of(gate.expires_at)
+    limits = (own_end, call_deadline(rt.store.index, frame))
+    until = min((limit for limit in limits if limit is not None), default=None)
+    left = None if until is None else max(0.0, until - rt.now())
     # Readers elsewhere must see that it waits, and for what.
     rt.store.checkpoint()
     question = gate.prompt + _under_review(rt, frame, gate.prompt)
