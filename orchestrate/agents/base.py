@@ -83,6 +83,9 @@ class Question:
     rehearsed: Callable[[], tuple[str, str | None]] = lambda: ("", None)
     # The prompt without the words for machines at its end, for a person who picks from `outcomes`.
     shown: str = ""
+    # Why a person need not answer any more, as the kind of failure that it is; '' as long as they
+    # are waited for.
+    over: Callable[[], Literal["", "stopped", "timeout"]] = lambda: ""
 
 
 @record

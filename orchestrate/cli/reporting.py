@@ -77,9 +77,9 @@ class CommandLine(Notes, Reporter):
         return AtTerminal(stop) if has_terminal() and not self._display.as_json else Operator()
 
     def person(self, stop: Stop) -> Person:
-        return Person(lambda: _line(stop), note, has_terminal())
+        return Person(lambda is_over: _line(stop, is_over), note, has_terminal())
 
 
-def _line(stop: Stop) -> str | None:
-    line = read_line(stop)
+def _line(stop: Stop, is_over: Callable[[], object]) -> str | None:
+    line = read_line(stop, is_over=is_over)
     return line.rstrip("\n") if line else None

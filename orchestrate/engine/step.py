@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -167,6 +169,19 @@ class Step:
                 return False
             self.rt.rest(min(left, LONGEST_NAP_S))
         return True
+
+    def over(self) -> Callable[[], Literal["", "stopped", "timeout"]]:
+        """Tells from now on why a person need not answer: what ends a program ends a question."""
+        timeout_s = self.timeout_s
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+
+        def is_over() -> Literal["", "stopped", "timeout"]:
+            may_finish = self.rt.rules.lets_finish and not self.rt.stop.is_requested
+            if self.why_useless and not may_finish:
+                return "stopped"
+            return "timeout" if time.monotonic() >= until else ""
+
+        return is_over
 
     def keep_answer(self, text: str) -> None:
         """The whole of an agent's answer, for people: all of it, or the run stops."""

@@ -429,7 +429,7 @@ def unbilled(request: pytest.FixtureRequest, tmp_path: Path) -> Agent:
         question = Question(prompt, tmp_path, {}, step="review")
         record_turn(tmp_path, question, Reply(text='{"outcome": "done"}'), 0.0)
     equipment = Equipment(
-        person=Person(lambda: next(typed, None), lambda _text: None, is_terminal=True),
+        person=Person(lambda _: next(typed, None), lambda _text: None, is_terminal=True),
         recording=tmp_path,
     )
     return make_agent(str(request.param), equipment)

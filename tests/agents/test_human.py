@@ -24,7 +24,7 @@ def converse(
 ) -> tuple[Reply, str]:
     lines = iter(typed)
     shown: list[str] = []
-    person = Person(lambda: next(lines, None), shown.append, is_terminal)
+    person = Person(lambda _: next(lines, None), shown.append, is_terminal)
     question = Question(prompt, Path("/w"), {}, session="s", step="check", outcomes=outcomes)
     return Human(person).ask(question, never), "".join(shown)
 
@@ -58,7 +58,7 @@ def test_a_step_without_outcomes_gets_an_answer_of_several_lines() -> None:
 
 
 def test_without_a_terminal_nobody_is_asked() -> None:
-    def read() -> str | None:
+    def read(_: object) -> str | None:
         raise AssertionError("nothing may be read")
 
     person = Person(read, lambda _text: None, is_terminal=False)

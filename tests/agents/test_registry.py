@@ -26,7 +26,7 @@ from orchestrate.source.schema import load_schema
 
 EQUIPMENT = Equipment(
     script={"a": ["done"]},
-    person=Person(lambda: None, lambda _text: None, is_terminal=False),
+    person=Person(lambda _: None, lambda _text: None, is_terminal=False),
     recording=Path("recording"),
 )
 

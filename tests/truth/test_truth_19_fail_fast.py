@@ -1,11 +1,14 @@
 """Truth 19: when an item of a parallel loop fails nothing new starts, and what runs is ended: also
-a wait, and an agent that was just being made ready. A call's time limit ends a wait, too."""
+a wait, a question to a person, and an agent that was just being made ready. The time limit of a
+call ends a wait, and that of a step a question."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.acceptance.fakes import Played, Stage
+from tests.acceptance.fakes import Played, Stage, read_state
+from tests.recipes.fakes import Workshop, recipe
+from tests.recipes.terminal import at_terminal
 
 # One item fails as soon as the other one does what is to be ended.
 ITEMS = """\
@@ -81,3 +84,40 @@ def test_truth_19_no_agent_begins_when_another_item_has_failed(tmp_path: Path) -
     goes = "provider: claude\n          prompt: Do it."
     play_items(stage, "until [ -e is-asked ]; do sleep .1; done", goes)
     assert not (stage.folder / "was-begun").exists()
+
+
+PEOPLE = recipe("""
+    context: {items: [bad, good, best]}
+    steps:
+      - {id: each, type: recipe, recipe: "{{item}}.yaml", foreach: "{{items}}", parallel: true}
+""")
+PERSON = recipe('steps: [{id: ask, prompt: "What is it?"}]')
+QUESTION = "Your answer, and then a line with only"
+
+
+def test_truth_19_nobody_is_asked_any_more_when_another_item_has_failed(shop: Workshop) -> None:
+    """Neither about the item that is talked about, nor about those that wait for their turn."""
+    go = shop.top / "go"
+    script = f"until [ -e {go} ]; do sleep .1; done; exit 3"
+    shop.write("bad.yaml", recipe(f'steps: [{{id: s, type: bash, command: "{script}"}}]'))
+    for name in ("good", "best"):
+        shop.write(f"{name}.yaml", PERSON)
+    shop.write("r.yaml", PEOPLE)
+    words = ("run", "r.yaml", "--backend", "human", "--no-live")
+    with at_terminal(shop.folder, shop.surroundings, *words) as terminal:
+        terminal.read_until(QUESTION)
+        shop.await_events("step-started", 3)
+        go.touch()
+        told = terminal.read_until("go on:")
+        assert QUESTION not in told
+        assert terminal.wait() == 1
+    assert read_state(shop.latest)["status"] == "failed"
+
+
+def test_truth_19_a_step_that_a_person_does_not_answer_in_time_has_failed(shop: Workshop) -> None:
+    shop.write("r.yaml", recipe('steps: [{id: ask, prompt: "What is it?", timeout: 2}]'))
+    words = ("run", "r.yaml", "--backend", "human", "--no-live")
+    with at_terminal(shop.folder, shop.surroundings, *words) as terminal:
+        terminal.read_until("timed out after 2 s: step 'ask' was not answered")
+        assert terminal.wait() == 1
+    assert read_state(shop.latest)["steps"]["ask"]["exit_code"] == 124

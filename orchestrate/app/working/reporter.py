@@ -84,7 +84,7 @@ class Reporter:
 
     def person(self, stop: Stop) -> Person:  # noqa: ARG002
         """Who answers for the backend `human`."""
-        return Person(lambda: None, lambda _: None, is_terminal=False)
+        return Person(lambda _: None, lambda _: None, is_terminal=False)
 
 
 SILENT = Reporter()

@@ -7,13 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from orchestrate.agent_names import BACKENDS
-from orchestrate.agents.base import (
-    Agent,
-    Failure,
-    Permissions,
-    Question,
-    Reply,
-)
+from orchestrate.agents.base import Agent, Failure, Permissions, Question, Reply
 from orchestrate.agents.definition import AgentDefinition
 from orchestrate.agents.settings import step_config
 from orchestrate.agents.worktree import worktree_environment
@@ -146,6 +140,7 @@ def _ask_now(
         place=step.address.step.shown,
         outcomes=op.outcomes,
         shown=bare(own_prompt, op.outcomes),
+        over=step.over(),
         version=version,
         usage_file=step.log("usage.json"),
         budget_usd=step.here.reserved.cap,
@@ -377,7 +372,7 @@ def _fail(
     cut = session if is_cut else None
     if failure.kind == "stopped":
         ended: list[Event] = [*events, _cut_off(step.ended("stopped", result), cut)]
-        if not agent.is_program and not step.rt.stop.is_requested:
+        if not agent.is_program and not step.why_useless:
             # The person has left: to ask again at once would be to ask for ever.
             ended.append(step.rt.ended(end("left", failure.message)))
         return ended
