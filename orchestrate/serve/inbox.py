@@ -48,7 +48,7 @@ def question_json(one: InboxQuestion) -> Json:
         "since": one.since,
         "expires_at": one.expires_at,
         "default": one.default,
-        "at_terminal": one.is_live,
+        "at_terminal": one.at_terminal,
         "choices": [{"value": choice.value, "then": choice.then} for choice in one.choices],
         "evidence": {
             "step": evidence.step,

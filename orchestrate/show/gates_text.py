@@ -17,7 +17,7 @@ def waiting_json(one: Waiting) -> dict[str, Any]:
     return {
         "run_id": one.run_id,
         "workflow_file": one.definition,
-        "at_terminal": one.is_live,
+        "at_terminal": one.at_terminal,
         "name": one.name,
         **one.gate.question,
         "files": files_json(one.evidence),
@@ -33,7 +33,7 @@ def waiting_text(one: Waiting, place: Place) -> str:
     lines.append(f"  since    {local_time(gate.requested_at)}{until}")
     if one.evidence.files:
         lines += files_lines(one.evidence)
-    if one.is_live:
+    if one.at_terminal:
         lines.append("  it also asks at a terminal")
     for verb in ("approve", "deny"):
         command = place.command(verb, one.run_id, one.name)

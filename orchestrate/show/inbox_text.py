@@ -48,7 +48,7 @@ def question_text(question: InboxQuestion) -> str:
         lines.append(f"  {choice.value + ':':8} {command}\n           then: {visible(choice.then)}")
     if not question.choices:
         lines.append("  it is answered where it is asked: at the terminal of the run")
-    elif question.is_live:
+    elif question.at_terminal:
         lines.append("  it also asks at a terminal")
     return "\n".join(lines) + "\n"
 

@@ -93,7 +93,7 @@ class InboxQuestion:
     since: float
     expires_at: str | None
     default: str
-    is_live: bool
+    at_terminal: bool
     choices: tuple[Choice, ...]
     evidence: Evidence
     # Which gate it is: its frame, its node and the visit.
@@ -169,7 +169,7 @@ def _question(
         since=since,
         expires_at=until[0],
         default=until[1],
-        is_live=view.is_live,
+        at_terminal=view.asks_at_terminal or (view.is_live and not choices),
         choices=choices,
         evidence=before,
         visited=None if gate is None else gate.visited,
@@ -306,7 +306,7 @@ class Waiting:
 
     run_id: str
     definition: str
-    is_live: bool
+    at_terminal: bool
     gate: Approval
     # What `approve` and `deny` take for this one and no other.
     name: str

@@ -77,6 +77,12 @@ class RunView:
         return [] if self.status in FINAL else cursors_in(self.state)
 
     @property
+    def asks_at_terminal(self) -> bool:
+        """Can it be answered there, too? Not while other items work; and without a terminal a run
+        that only waits for a person parks."""
+        return self.is_live and all(at.phase in ("asking", "lost") for at in self.cursors)
+
+    @property
     def waiting_gates(self) -> list[Approval]:
         """The gates that a decision can still be made about."""
         is_waiting = self.status in ("running", "interrupted", "paused")

@@ -60,7 +60,7 @@ def status_document(
             for gate, name in _named(state.approvals)
             if gate.status != "pending"
         ],
-        "at_terminal": bool(gates) and view.is_live,
+        "at_terminal": bool(gates) and view.asks_at_terminal,
         "programs_left": programs_left,
         "note": view.note or banner(state.settings),
         "look": look_command(view, place),

@@ -351,7 +351,7 @@ def test_console_03_a_run_at_a_terminal_is_answered_from_the_inbox(tmp_path: Pat
     with Terminal(("run", "w.yaml", "--no-live"), stage.folder, surroundings) as terminal:
         terminal.await_words("[a]pprove")
         (question,) = inbox(stage, tmp_path)
-        assert question["is_live"] is True
+        assert question["at_terminal"] is True
         told = stage.run("answer", question["token"], "approve", "--json", env=env)
         assert told.assert_exit(0).json()["pid"] is None
         terminal.finish()

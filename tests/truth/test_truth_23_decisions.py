@@ -68,6 +68,7 @@ def test_truth_23_approve_ends_the_question_and_the_run_goes_on(shop: Workshop, 
         terminal.type("half an ans")
         waiting = shop.run("approvals").assert_success().stdout
         assert "orchestrate approve" in waiting
+        assert "it also asks at a terminal" in waiting
         said = shop.run(
             "approve", "latest", "--message", "from afar", env={"USER": "bob"}
         ).assert_success()
@@ -141,6 +142,10 @@ def test_truth_23_of_several_at_once_exactly_one_counts(shop: Workshop) -> None:
 def test_truth_23_a_decision_counts_while_another_item_is_at_work(shop: Workshop) -> None:
     go = shop.top / "go"
     with beside_a_worker(shop, go) as run:
+        for looked in ("approvals", "status", "inbox"):
+            shown = shop.run(looked).assert_success().stdout
+            assert "Go on?" in shown
+            assert "terminal" not in shown, "it asks at none"
         said = shop.run("approve", "latest").assert_success()
         assert "is approved" in said.stdout
         shop.await_calls(1, "b")  # long before the other one has ended

@@ -115,5 +115,7 @@ def waiting_gates(views: list[RunView], root: Path, *, with_hunks: bool) -> list
         for gate, name in zip(pending, gate_names(pending), strict=True):
             evidence = shown.get(gate.visited, Evidence())
             definition = view.state.definition
-            waiting.append(Waiting(view.run.id, definition, view.is_live, gate, name, evidence))
+            waiting.append(
+                Waiting(view.run.id, definition, view.asks_at_terminal, gate, name, evidence)
+            )
     return waiting
