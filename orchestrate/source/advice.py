@@ -212,7 +212,6 @@ _ADVICE: dict[str, dict[str, str]] = {
         "nextStep": _IN_ORDER,
         "next_step": _IN_ORDER,
         "input_file": _OF_WORKFLOW,
-        "name": "remove it: the id is the step's name",
         "provider": "write backend: NAME in the agent's own file, or give --backend",
         "provider_preferences": "write agent_config: { model: NAME } with the one you prefer",
         "model_role": "write agent_config: { model: NAME }",

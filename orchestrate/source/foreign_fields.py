@@ -49,9 +49,7 @@ _OF_STEPS: _Hints = {
     **_each("arguments args", "write them behind the program: command: [PROGRAM, ARGUMENT]"),
 }
 _SAY_IT = _each(
-    "system system_prompt system_message role goal backstory persona instruction instructions "
-    "message",
-    "say it in the prompt",
+    "system system_prompt system_message role goal backstory persona", "say it in the prompt"
 )
 _NAME_FILES = _each("files attachments inputs_from", "name the files in the prompt")
 
@@ -104,6 +102,7 @@ FOREIGN: dict[str, _Hints] = {
         **_each("uses workflow subworkflow", "write call: FILE"),
         **_each("shell bash sh python", "write command: with a script of bash, or a list"),
         **_each("backend", "all steps ask the run's agent: give --backend NAME"),
+        **_each("instruction instructions message", "write prompt: TEXT"),
         **_each("max_retries max_attempts", "write retry: { maxAttempts: NUMBER }"),
         **_each("max_visits", "write limits: { visits: NUMBER } at the top"),
         **_each("times count loop_until while_max", "let an outcome lead back: {nextStep: NAME}"),
@@ -138,7 +137,6 @@ FOREIGN: dict[str, _Hints] = {
         ),
         **_each("result returns store set register save_as export capture", "write output: NAME"),
         **_each("vars variables set_context", "write context: { NAME: VALUE } at the top"),
-        **_each("instruction instructions message", "write prompt: TEXT"),
         **_each("bash sh python", "write type: bash, and the script under command:"),
         **_each("env_vars environment", "write env: { NAME: VALUE }"),
         **_each("working_directory", "write cwd: FOLDER"),
