@@ -291,14 +291,16 @@ def _lower_body(recipe: Recipe, written: WrittenStep) -> tuple[Node, ...]:
 
 
 def _set_in_a_round(written: WrittenStep) -> frozenset[str]:
-    """The variables that have a value once a round is over."""
-    steps = [item.step for item in written.inner] or [written.step]
-    return frozenset(
-        name
-        for step in steps
-        if not {"condition", "depends_on"} & set(step) and step.get("on_error") != "continue"
-        for name in variables_surely_set_by(step)
-    )
+    """The variables that have a value once a round is over: those of steps that surely succeed."""
+    found: set[str] = set()
+    succeeding: set[str] = set()
+    for step in [item.step for item in written.inner] or [written.step]:
+        if "condition" in step or step.get("on_error") == "continue":
+            continue
+        if succeeding.issuperset(step.get("depends_on") or ()):
+            succeeding.add(str(step.get("id")))
+            found.update(variables_surely_set_by(step))
+    return frozenset(found)
 
 
 def _lower_iteration(
