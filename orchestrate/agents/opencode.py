@@ -34,6 +34,8 @@ _DENIED: dict[str, dict[str, str]] = {
 # Tools that exist, but that a rule of ours may have taken away.
 _WRITERS = ("edit", "write", "patch")
 _WITHHELD = ("bash", *_WRITERS)
+# Its own tool, which stands in the place of one that cannot be called.
+_REFUSAL = "invalid"
 _REFUSED = regex("rejected permission|prevents you from using this")
 _BAD_ENDS: dict[str, FailureKind] = {"length": "limit", "content-filter": "refused"}
 
@@ -111,7 +113,7 @@ def parse(events: Iterable[Event], now: float) -> Parsed:
 
 
 def _refused_tool(part: Event) -> list[str]:
-    """A person or a rule said no, or a rule has taken the tool away: then it is "invalid"."""
+    """A person or a rule said no, or a rule has taken the tool away: then it is a `_REFUSAL`."""
     if _REFUSED.search(text_at(part, "state", "error")):
         return [text_at(part, "tool")]
     tool = text_at(part, "state", "input", "tool")
@@ -190,6 +192,8 @@ def pieces_of(event: Event) -> list[Piece]:
                 map_at(part, "state"),
             )
             error = text_at(state, "error")
+            if tool == _REFUSAL:
+                tool, error = text_at(state, "input", "tool") or tool, text_at(state, "output")
             return [
                 call_piece(tool, call, map_at(state, "input"), _WRITERS),
                 Piece("result", error or text_at(state, "output"), tool, call, bool(error)),

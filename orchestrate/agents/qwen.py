@@ -31,6 +31,9 @@ from orchestrate.regex import regex
 _APPROVAL = {"bypass": "yolo", "edit": "auto-edit", "default": "default", "read-only": "plan"}
 # `@path` anywhere reads a file. One `@` without a path is enough for it to lay out the prompt anew.
 _MENTION = regex(r"(?<!\\)@")
+# What its shell tells of a command; only what was printed is news.
+_SHELL = regex(r"(?s)\ACommand: .*?\nOutput: (.*)\nError: (.*)\nExit Code: (\S*)")
+_NOTHING = ("(empty)", "(none)")
 _TAKES_A_SCHEMA = (0, 24, 4)
 # Only a settings file turns off the calls after each turn that fill a "memory" and are billed, its
 # updates, and two of its three layers of retries. This one holds where the user's own says nothing.
@@ -130,7 +133,16 @@ def pieces_of(event: Event) -> list[Piece]:
         delay = whole_at(event, "data", "delayMs")
         waits = "tries again" if delay is None else f"waits {delay // 1000} s to try again"
         return [Piece("note", waits)]
-    return claude_pieces(event)
+    return [_readable(piece) for piece in claude_pieces(event)]
+
+
+def _readable(piece: Piece) -> Piece:
+    told = _SHELL.match(piece.text) if piece.kind == "result" else None
+    if told is None:
+        return piece
+    *printed, code = told.groups()
+    text = "\n".join(one for one in printed if one not in _NOTHING)
+    return replace(piece, text=text or (f"exit code {code}" if piece.is_error else ""))
 
 
 QWEN = Adapter(

@@ -140,6 +140,28 @@ def test_console_01_a_file_that_was_written_is_told_by_its_tool_alone() -> None:
     assert (told.kind, told.text) == ("wrote", "a.txt")
 
 
+def test_console_01_of_a_shell_that_tells_about_itself_the_output_is_shown() -> None:
+    tell = (
+        "Command: ls x\nDirectory: (root)\nOutput: {}\nError: (none)\n"
+        "Exit Code: 2\nSignal: (none)\nProcess Group PGID: 32539"
+    )
+    for printed, shown in (("one\nno 'x'", "one\nno 'x'"), ("(empty)", "exit code 2")):
+        transcript = EventTranscript(PROGRAMS["qwen"]().pieces_of)
+        part = {"type": "tool_result", "tool_use_id": "1", "is_error": True,
+                "content": tell.format(printed)}  # fmt: skip
+        (told,) = transcript.feed(events({"type": "user", "message": {"content": [part]}}))
+        assert told.text == shown
+
+
+def test_console_01_a_tool_that_is_not_there_is_named() -> None:
+    transcript = EventTranscript(PROGRAMS["opencode"]().pieces_of)
+    state = {"input": {"tool": "write", "error": "no"}, "output": "unavailable tool 'write'"}
+    part = {"tool": "invalid", "callID": "1", "state": state}
+    begun, told = transcript.feed(events({"type": "tool_use", "part": part}))
+    assert (begun.tool, told.tool) == ("write", "write")
+    assert (told.text, told.is_error) == ("unavailable tool 'write'", True)
+
+
 def test_console_01_the_refusal_of_a_tool_is_told_in_its_words() -> None:
     transcript = EventTranscript(PROGRAMS["claude-code"]().pieces_of)
     text = "<tool_use_error>No such tool available: Write.</tool_use_error>"
