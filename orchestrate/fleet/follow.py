@@ -26,6 +26,9 @@ def follow(folder: Path) -> int:
     shadows: dict[str, Shadow] = {}
     while os.getppid() == parent:
         open_runs = [summary_of(run) for run in list_runs(Runs(folder)) if may_go_on_elsewhere(run)]
+        # Whoever waits for a run that is over must not find its shadow held by us.
+        for run_id in shadows.keys() - {one.run.id for one in open_runs}:
+            shadows.pop(run_id).set_at_work(False)
         for summary in with_their_status(open_runs) if open_runs else ():
             run = summary.run
             try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrate.app.workspaces import workspace_of
 from orchestrate.errors import UsageError
-from orchestrate.exits import DONE, INTERRUPTED
+from orchestrate.exits import DONE
 from orchestrate.plan.visible import visible
 from orchestrate.serve.console import Console
 from orchestrate.serve.keys import key_file, new_key
@@ -65,10 +65,7 @@ def serve_console(
         if opens:
             webbrowser.open(f"{address_of(console)}#k={link}")
 
-    try:
-        serve(wanted, announce)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    serve(wanted, announce)
     return DONE
 
 

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from orchestrate.errors import ConfigError, UsageError
+from orchestrate.exits import DONE, INTERRUPTED
 from orchestrate.plan.visible import visible
 from orchestrate.record import record, replace
 from orchestrate.serve.app import make_app
 from orchestrate.serve.console import Console
+from orchestrate.serve.elsewhere import Elsewhere
 from orchestrate.serve.hosts import is_loopback, split_host
 from orchestrate.serve.keys import AccessKeys, key_file, make_link, serve_folder
 from orchestrate.serve.patience import PatientProtocol, PatientSocket
@@ -78,16 +80,31 @@ def serve(wanted: Wanted, announce: Callable[[Console, str], None]) -> None:
     check_hosts(wanted)
     # uvicorn hands the signal on once it has ended.
     signal.signal(signal.SIGTERM, _end)
-    with closing(_listen(wanted)) as listener:
+    with _without_waiting(), closing(_listen(wanted)) as listener:
         port = int(listener.getsockname()[1])
         wanted = replace(wanted, port=port)
         console = make_console(wanted)
-        with _noted(console):
+        with _noted(console), Elsewhere(console):
             console.keys.api_key()
             announce(console, console.keys.link())
             server = _Server(config_of(console))
             collect_often()
-            server.run([listener])
+            asyncio.new_event_loop().run_until_complete(server.serve([listener]))
+
+
+@contextmanager
+def _without_waiting() -> Iterator[None]:
+    """End the process with what it is in: a thread that reads a large run would hold it up."""
+    code = DONE
+    try:
+        yield
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except SystemExit as end:
+        code = int(end.code or DONE)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def collect_often() -> None:

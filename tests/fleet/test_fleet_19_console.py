@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
-from starlette.testclient import TestClient
 
-from orchestrate.serve.elsewhere import Elsewhere
-from orchestrate.serve.server import Wanted, make_console
-from orchestrate.workspace import open_workspace
 from tests.fleet.machines import LIMIT_S, ServerFleet, until
 from tests.fleet.temporal_server import TemporalServer
 from tests.fleet.test_fleet_05_runs import GATE, LONG
-from tests.serve.conftest import client_of
 
 pytestmark = pytest.mark.fleet
 V1 = "/api/v1"
@@ -29,23 +26,30 @@ def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFle
 
 
 @pytest.fixture
-def client(fleet: ServerFleet, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """Of a console that serves the fleet's workspace."""
-    for name, value in fleet.surroundings.items():
-        monkeypatch.setenv(name, value)
-    console = make_console(Wanted((open_workspace(fleet.folder),), port=8484))
-    with Elsewhere(console):
-        yield client_of(console)
+def client(fleet: ServerFleet) -> Iterator[httpx2.Client]:
+    """Of a real console, which serves the fleet's workspace."""
+    with fleet.background("serve", "--port", "0") as process:
+        assert process.stderr is not None
+        while "open:" not in (said := process.stderr.readline()):
+            assert said, "it has ended"
+        key = (fleet.top / "config" / "orchestrate" / "api-key").read_text().strip()
+        address, headers = said.split()[1].partition("#")[0], {"authorization": f"Bearer {key}"}
+        with httpx2.Client(
+            base_url=address, headers=headers, timeout=LIMIT_S, trust_env=False
+        ) as client:
+            yield client
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
 
 
-def row_of(client: TestClient, run: str) -> dict[str, Any]:
+def row_of(client: httpx2.Client, run: str) -> dict[str, Any]:
     rows = client.get(f"{V1}/runs").json()["runs"]
     found: dict[str, Any] = next(row for row in rows if row["run_id"] == run)
     return found
 
 
 def test_fleet_a_run_elsewhere_is_shown_and_its_gate_is_answered(
-    fleet: ServerFleet, client: TestClient
+    fleet: ServerFleet, client: httpx2.Client
 ) -> None:
     fleet.worker("one")
     run = fleet.send("gate.yaml", "-d").assert_success().stdout.strip()
@@ -67,7 +71,7 @@ def test_fleet_a_run_elsewhere_is_shown_and_its_gate_is_answered(
 
 
 def test_fleet_a_run_elsewhere_is_stopped_and_ended_from_the_console(
-    fleet: ServerFleet, client: TestClient
+    fleet: ServerFleet, client: httpx2.Client
 ) -> None:
     fleet.worker("one")
     run = fleet.begin("long.yaml")

@@ -70,7 +70,7 @@ class Page:
     def open(self, url: str) -> None:
         self.call("Page.navigate", url=url)
 
-    def until(self, script: str, seconds: float = 15) -> Any:
+    def until(self, script: str, seconds: float = 60) -> Any:
         give_up = time.monotonic() + seconds
         while True:
             try:

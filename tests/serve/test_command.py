@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import http.client
 import json
+import os
 import re
 import signal
 import socket
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -81,6 +83,32 @@ def test_a_server_that_is_terminated_leaves_no_note(project: Project, tmp_path: 
         assert process.wait(60) in (143, -signal.SIGTERM)
     [folder] = tmp_path.glob("XDG_STATE_HOME/orchestrate/serve")
     assert list(folder.iterdir()) == []
+
+
+def test_it_does_not_wait_for_what_still_reads(project: Project, tmp_path: Path) -> None:
+    """As of a run of 100,000 events on a busy machine; here the doctor waits for a program."""
+    program = tmp_path / "claude"
+    asked = tmp_path / "asked"
+    program.write_text(
+        f"#!/bin/sh\necho $$ > {asked}.new; mv {asked}.new {asked}; exec sleep 600\n"
+    )
+    program.chmod(0o755)
+    with project.background(
+        "serve", "--port", "0", env={"CLAUDE_CLI_PATH": str(program)}
+    ) as process:
+        assert process.stderr is not None
+        while "open:" not in (said := process.stderr.readline()):
+            assert said, "it has ended"
+        port = int(said.split()[1].partition("#")[0].rstrip("/").rpartition(":")[2])
+        key = next(tmp_path.glob("XDG_CONFIG_HOME/orchestrate/api-key")).read_text().strip()
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        line.request("GET", "/api/v1/doctor", headers={"authorization": f"Bearer {key}"})
+        while not asked.exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        line.close()
+        os.kill(int(asked.read_text()), signal.SIGKILL)  # it was still at work
 
 
 def test_garbage_of_a_server_is_looked_for_often() -> None:

@@ -102,7 +102,7 @@ export function runView(id, tab, console, live, go) {
       const before = body.querySelector("svg");
       if (before && !isLarge) {
         recolour(before, drawn);
-        return body.querySelector("table")?.replaceWith(list());
+        return body.lastElementChild?.replaceWith(list());
       }
       fill(body, broken, isLarge || !drawn.querySelector(".box") ? null : h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "Graph of the plan" }, document.importNode(drawn, true)), h("h2", {}, "Steps"), list());
     },
@@ -200,6 +200,7 @@ function stepList(run, status, isLeft) {
   /** @type {Record<string, any>} */ const steps = { ...status.steps };
   for (const at of status.current || []) steps[at.step] = { ...steps[at.step], status: at.waits ? "waiting" : { asking: "waiting", running: "running", failed: "failed" }[/** @type {string} */ (at.phase)] || steps[at.step]?.status || "" };
   const words = (/** @type {any} */ s) => [s.outcome, s.error, s.total === undefined ? "" : `${s.completed} of ${s.total}${s.failed?.length ? `, ${s.failed.length} failed` : ""}`].filter(Boolean).join(" · ");
+  if (!Object.keys(steps).length) return h("p", { class: "empty" }, "No step is known to have begun.");
   return h("table", { class: "steps list" }, h("tbody", {}, Object.entries(steps).slice(0, MOST_ROWS).map(([name, s]) => h("tr", {},
     h("td", { class: "step" }, s.total === undefined ? h("a", { href: `/runs/${run}/log?step=${encodeURIComponent(name)}` }, name) : name), h("td", {}, s.status ? badge(shown(s.status)) : ""), h("td", {}, took(s.duration_ms)), h("td", { class: "rest" }, words(s))))));
 }
