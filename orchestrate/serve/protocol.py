@@ -184,7 +184,7 @@ class ProtocolClient:
             kind = "recipe_error" if kind == "start_recipe" else "error"
             field = "error" if kind == "recipe_error" else "message"
             own: Json = told or {"session_id": None} if kind == "recipe_error" else told
-            await self._send({"type": kind, field: error.message, **own})
+            await self._send({"type": kind, field: _words_of(error), **own})
 
     async def _ping(self, _: Json) -> None:
         await self._send({"type": "pong"})
@@ -342,6 +342,15 @@ class ProtocolClient:
         "refresh_sessions": _refresh,
         "set_max_message_size": _set_size,
     }
+
+
+def _words_of(error: OrchestrateError) -> str:
+    """Of a definition's mistakes the first is told, too: clients show one line."""
+    found = error.more.get("diagnostics", ()) if isinstance(error, Problem) else ()
+    for one in found:
+        if one["severity"] == "error":
+            return f"{error.message}: {one['file']}:{one['line']}: {one['message']}"
+    return error.message
 
 
 def _needed(message: Json, name: str) -> str:

@@ -241,6 +241,13 @@ def test_ids_and_what_is_refused(console: Console, project: Project) -> None:
         assert told == {
             "type": "recipe_error", "session_id": "s", "error": "Recipe not found: nothing",
         }  # fmt: skip
+        project.write(
+            "workflows/bad.yaml", 'version: "1.4"\nname: bad\nnope: 1\nsteps: [{name: A}]\n'
+        )
+        client.send("start_recipe", recipe_id="bad")
+        assert "workflows/bad.yaml:3: unknown field 'nope'" in client.until("recipe_error")["error"]
+        client.send("refresh_sessions", recent_sessions_limit=0)
+        assert client.until("recent_sessions")["sessions"] == []
         client.send("start_recipe", recipe_id="look", working_directory="/etc")
         assert "not in a workspace" in client.until("recipe_error")["error"]
         client.send("start_recipe", recipe_id="look", provider="no-such-agent")

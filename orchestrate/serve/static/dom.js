@@ -125,7 +125,7 @@ export function say(text) {
 }
 
 /** A refusal; of a definition with each of its mistakes. @param {any} error */
-export const trouble = (error) => h("div", { class: "note bad", role: "alert" }, error.message, error.problem?.hint ? ` (${error.problem.hint})` : "", mistakes(error.problem?.errors?.diagnostics || []));
+export const trouble = (error) => h("div", { class: "note bad", role: "alert" }, error.message, error.problem?.hint ? ` (${error.problem.hint})` : "", mistakes(error.problem?.errors?.diagnostics || error.problem?.diagnostics || []));
 
 /** @param {any[]} found */
 const mistakes = (found) => (found.length ? h("ul", {}, found.slice(0, 50).map((d) => h("li", {}, h("code", {}, `${d.file}:${d.line}:${d.column}`), ` ${d.severity} ${d.code}: ${d.message}${d.hint ? ` (${d.hint})` : ""}`))) : null);
