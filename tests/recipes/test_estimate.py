@@ -119,6 +119,32 @@ def test_earlier_runs_say_what_is_to_be_expected(shop: Workshop) -> None:
     shop.run("run", "r.yaml", *limited, "0.4").assert_exit(6)
 
 
+def test_what_did_not_do_the_whole_work_says_nothing_of_what_that_costs(shop: Workshop) -> None:
+    """Twenty cheap trials would let a dear run pass."""
+    two = ONE.replace("}]", '}, {id: two, agent: helper, prompt: "STEP:two"}]')
+    price = {"text": "done", "cost": 0.4}
+    shop.answers(rule("STEP:two", {**price, "fail": "auth"}, price), rule("STEP", price))
+    parked = shop.play(two, "--max-cost", "0.5", exit_code=6)
+    shop.play(two, exit_code=1)
+    found = estimated(shop, two)
+    assert found["expected"] == {"runs": 0, "usual_usd": None, "p95_usd": None}
+    assert found["worst"]["cost_usd"] == 0.8
+    shop.play(two)
+    assert estimated(shop, two)["expected"] == {"runs": 1, "usual_usd": 0.8, "p95_usd": 0.8}
+    shop.run("resume", parked.run_id, "--max-cost", "5", "--allow-concurrent").assert_success()
+    shop.answers(rule("STEP:two", {**price, "cost": 9, "fail": "auth"}), rule("STEP", price))
+    shop.play(two, exit_code=1)
+    dear = {"runs": 3, "usual_usd": 0.8, "p95_usd": 9.4}
+    assert estimated(shop, two)["expected"] == dear, "it takes at least so much"
+
+
+def test_a_step_alone_is_no_earlier_run(shop: Workshop) -> None:
+    text = GOTO.replace("LIMITS", "limits: {visits: 4}")
+    shop.write("r.yaml", text)
+    shop.run("run-step", "fix", "--workflow", "r.yaml")
+    assert estimated(shop, text)["expected"]["runs"] == 0
+
+
 @pytest.mark.parametrize(
     ("text", "exit_code", "worst_usd"),
     [

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrate.app.config.money import money_rules
@@ -25,6 +26,9 @@ from orchestrate.plan.nodes import Call, Each, Plan, Program, all_nodes, main_pl
 from orchestrate.plan.worst_case import most_calls, most_in_all, times
 from orchestrate.record import record
 from orchestrate.state.ledger import LedgerEntry, ledger_of
+from orchestrate.state.lineage import ORIGIN
+from orchestrate.state.runs import Run
+from orchestrate.view.run_summary import summary_of
 
 if TYPE_CHECKING:
     from orchestrate.app.starting.prepare import Prepared
@@ -144,11 +148,25 @@ def _price(
 def _earlier_runs(
     entries: list[LedgerEntry], recipe: str, workspace: str, rules: MoneyRules
 ) -> list[float]:
-    runs: dict[str, float] = {}
+    """What earlier runs have cost. One that has not done the whole work tells only how much that
+    costs at least: it counts where that is more than any other has cost."""
+    costs: dict[Run, float] = {}
     for entry in entries:
         if entry.is_settled and is_of_recipe(entry, recipe, workspace):
-            runs[entry.run] = runs.get(entry.run, 0.0) + rules.counted_entry(entry)
-    return list(runs.values())
+            run = Run(entry.run, Path(entry.root))
+            costs[run] = costs.get(run, 0.0) + rules.counted_entry(entry)
+    whole = {run for run in costs if _is_whole(run)}
+    most = max((costs[run] for run in whole), default=inf)
+    return [cost for run, cost in costs.items() if run in whole or cost > most]
+
+
+def _is_whole(run: Run) -> bool:
+    """Has it done the whole work? One step alone has not, nor a fork; what was removed may have."""
+    if not os.path.lexists(run.state):
+        return True
+    summary = summary_of(run)
+    is_part = summary.marks["run_step"] or os.path.lexists(run.root / ORIGIN)
+    return summary.status == "completed" and not is_part
 
 
 def _count_items(program: Program, plan: Plan, each: Each) -> int | None:
