@@ -11,6 +11,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from orchestrate.fleet.permits import listen_below
 from orchestrate.state.permits import draw_permit
 from tests.fleet.machines import HASTY, ServerFleet, Worker, until
 from tests.fleet.temporal_server import TemporalServer
+from tests.fleet.test_fleet_10_kills import is_engine
+from tests.fleet.test_fleet_18_cut_off import Line
 
 pytestmark = pytest.mark.fleet
 
@@ -48,7 +51,7 @@ def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFle
     made.close()
 
 
-def worker_of_another(fleet: ServerFleet, name: str, limits: str) -> Worker:
+def worker_of_another(fleet: ServerFleet, name: str, limits: str, address: str = "") -> Worker:
     """A worker of a user with limits, and with state and configuration of its own."""
     home = fleet.top / f"home-{name}"
     shutil.copytree(fleet.top / "config", home / "config")
@@ -56,8 +59,9 @@ def worker_of_another(fleet: ServerFleet, name: str, limits: str) -> Worker:
     if limits:
         config.write_text(f"limits: {{concurrent: {{{limits}}}}}\n")
     return fleet.worker(
-        name, XDG_CONFIG_HOME=str(home / "config"), XDG_STATE_HOME=str(home / "state")
-    )
+        name, XDG_CONFIG_HOME=str(home / "config"), XDG_STATE_HOME=str(home / "state"),
+        TEMPORAL_ADDRESS=address or fleet.server.address,
+    )  # fmt: skip
 
 
 def most_at_once(fleet: ServerFleet) -> int:
@@ -96,6 +100,33 @@ def test_fleet_the_permit_of_a_machine_that_is_gone_is_free_once_nothing_of_it_c
     fleet.allow()
     until(lambda: fleet.entries().count("end") == 4)
     assert fleet.entries() == ["begin"] + ["begin", "end"] * 4
+
+
+@pytest.mark.soak
+def test_fleet_the_permit_of_a_machine_that_is_cut_off_is_free_after_its_calls_have_ended(
+    fleet: ServerFleet, request: pytest.FixtureRequest
+) -> None:
+    """No fence takes a permit away, only time: by then the lease has ended what ran under it."""
+    fleet.timing(HASTY)
+    line = Line(fleet.server.port)
+    request.addfinalizer(line.close)
+    first = worker_of_another(fleet, "one", "codex: 1", line.address)
+    fleet.begin("items.yaml")
+    fleet.await_entry("begin")
+    assert any(_is_call(pid) for pid in first.alive())
+    line.cut()
+    worker_of_another(fleet, "two", "codex: 1")
+    run = fleet.begin("items.yaml")
+    fleet.await_entry("begin", 2)
+    assert [pid for pid in first.alive() if is_engine(pid) or _is_call(pid)] == []
+    fleet.allow()
+    fleet.wait(run).assert_success()
+
+
+def _is_call(pid: int) -> bool:
+    with suppress(OSError):
+        return CALL.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def test_fleet_a_worker_that_is_back_goes_on_with_the_permits_of_its_calls(
