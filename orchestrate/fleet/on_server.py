@@ -264,10 +264,10 @@ class _Client:
         for gate in decided:
             await self._server.decide(decision_of(gate))
         untold.unlink()
-        await self._await_sitting(stands, waits=goes_on)
+        _refuse_late(decided, await self._await_sitting(stands, waits=goes_on))
         return await self._look("attach", [self._run.id]) if goes_on and code == 0 else code
 
-    async def _await_sitting(self, before: Standing, *, waits: bool) -> None:
+    async def _await_sitting(self, before: Standing, *, waits: bool) -> Standing:
         """Until the run has heard it, so that a command that looks then sees that it goes on.
 
         With `waits` however long that takes; else as long as a worker may be about to.
@@ -277,16 +277,16 @@ class _Client:
             now = await self._server.standing()
             if now.is_at_work or not now.is_open or now.sitting > before.sitting:
                 note(f"run {self._run.id} goes on\n")
-                return
+                return now
             passed = time.monotonic() - began
             if passed > _HEARD_S and not await self._server.has_worker(before.pool):
                 note_once(
                     f"no worker serves the pool {visible(before.pool)}: the run waits for one\n"
                 )
                 if not waits:
-                    return
+                    return now
             if passed > _SERVED_S and not waits:
-                return
+                return now
             await asyncio.sleep(_LOOK_S / 5)
 
     async def _end(self, how: str, as_json: bool) -> int:
@@ -339,6 +339,17 @@ class _Client:
         if settings.detach:
             return 0
         return await self._look("attach", [self._run.id, *(["--json"] if as_json else [])])
+
+
+def _refuse_late(decided: Sequence[Approval], heard: Standing) -> None:
+    """What was decided from elsewhere at the same time, and was heard first, holds."""
+    for gate in decided:
+        for *visited, decision, by in heard.decided:
+            if tuple(visited) == gate.visited and decision != gate.status:
+                raise UsageError(
+                    f"'{visible(gate.stage)}' was {decision} already, by {visible(by)}",
+                    "what was decided here came later and changes nothing",
+                )
 
 
 def _is_decided(gate: Approval) -> bool:

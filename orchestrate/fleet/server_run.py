@@ -62,6 +62,7 @@ class ServerRun:
             hindrance=_hindrance(found, pool),
             sitting=int(memo.get("sitting", 1)),
             is_open=is_open,
+            decided=tuple(tuple(one) for one in memo.get("decided", ())),
         )
 
     def _require_protocol(self, spoken: int) -> None:

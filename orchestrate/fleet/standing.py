@@ -20,6 +20,8 @@ class Standing:
     is_open: bool
     # Why no machine has it although its pool has workers; '' if nothing is known to be wrong.
     hindrance: str = ""
+    # What its last sitting was told of gates: frame, node, visit, decision, and by whom.
+    decided: tuple[tuple[str, str, int, str, str], ...] = ()
 
     @property
     def is_at_work(self) -> bool:

@@ -96,9 +96,11 @@ class OrchestrateRun:
             elif sat.outcome == "ended" or end == "stop" or self._is_hopeless(sat):
                 self._tell(sat)
                 wish = await self._next(_after(wish, sat))
+                decided = [[*one.gate, one.decision, one.by] for one in wish.decisions]
                 workflow.upsert_memo(
-                    {"status": "running", "machine": "", "ends": "", "sitting": number + 1}
-                )
+                    {"status": "running", "machine": "", "ends": "", "sitting": number + 1,
+                     "decided": decided}
+                )  # fmt: skip
             else:
                 wish = _after(wish, sat)
 

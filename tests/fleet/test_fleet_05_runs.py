@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from orchestrate.errors import ConfigError
+from orchestrate.fleet.protocol import DECIDE, Decision
 from orchestrate.fleet.worker import Machine, _be_first
 from tests.fleet.machines import HASTY, LIMIT_S, ServerFleet, until
 from tests.fleet.temporal_server import TemporalServer
@@ -69,6 +70,8 @@ steps:
   - name: Last
     command: ["sh", "-c", "echo last >> $LEDGER"]
 """
+# Goes on behind its gate, but not to its end.
+WAITS = GATE.replace("cat made.txt", "until test -e $GO; do sleep 0.1; done")
 FAILS = """
 version: "1.1"
 name: fails
@@ -98,7 +101,8 @@ _BUSY_S = 20
 @pytest.fixture
 def fleet(tmp_path: Path, temporal_server: TemporalServer) -> Iterator[ServerFleet]:
     files = {"r.yaml": RECIPE, "m.yaml": MACHINE, "gate.yaml": GATE, "long.yaml": LONG,
-             "fails.yaml": FAILS, "deaf.yaml": DEAF, "deaf.sh": DEAF_SCRIPT}  # fmt: skip
+             "fails.yaml": FAILS, "waits.yaml": WAITS, "deaf.yaml": DEAF,
+             "deaf.sh": DEAF_SCRIPT}  # fmt: skip
     made = ServerFleet(tmp_path, temporal_server, files)
     yield made
     made.close()
@@ -154,6 +158,22 @@ def test_fleet_a_decision_that_the_server_did_not_hear_is_told_again(
     assert fleet.run("approve", run).assert_exit(2).stderr.endswith(f"run {run} goes on\n")
     fleet.wait(run).assert_success()
     assert fleet.entries() == ["before", "after"]
+
+
+def test_fleet_a_decision_that_comes_too_late_is_told_so(
+    fleet: ServerFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two who decide at once, in clones of their own, the second one has not."""
+    fleet.worker("one")
+    run = fleet.send("waits.yaml", "--yes").assert_exit(6).stderr.split()[1]
+    first = Decision("", "Ask", 1, "approved", "other")
+    with monkeypatch.context() as stale:
+        stale.setattr("orchestrate.fleet.shadow.Shadow.refresh", lambda _: True)
+        fleet.on_server(lambda handle: handle.signal(DECIDE, first), run)
+        late = fleet.run("deny", run).assert_exit(2)
+    assert "'Ask' was approved already, by other" in late.stderr
+    fleet.allow()
+    fleet.wait(run).assert_success()
 
 
 def test_fleet_a_denial_ends_the_run_for_good(fleet: ServerFleet) -> None:
