@@ -22,6 +22,10 @@ class Retry:
     jitter: bool = False
 
 
+# How many items of a parallel loop run at once where nothing says how many.
+PARALLEL_ITEMS = 8
+
+
 @record
 class Limits:
     """Bounds on a plan's execution; None means no bound."""
@@ -30,7 +34,8 @@ class Limits:
     max_steps: int | None = None
     max_restarts: int | None = None
     max_depth: int | None = None
-    max_parallel: int = 8
+    # Of a parallel loop's items at once; a loop that says how many is bounded by it, too.
+    max_parallel: int | None = None
     # Rounds of a circle of agents that may come to nothing.
     no_progress: int | None = None
     # Those that park the run; the limits of a called plan hold for the call.

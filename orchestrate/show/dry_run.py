@@ -34,6 +34,7 @@ from orchestrate.plan.nodes import (
     plan_of,
     target_of,
 )
+from orchestrate.plan.settings import PARALLEL_ITEMS
 from orchestrate.plan.visible import visible
 from orchestrate.show.dry_run_parts import (
     asked_lines,
@@ -181,7 +182,7 @@ def _recipe_lines(program: Program, plan: Plan, head: Iterable[str]) -> Iterator
     limits = {
         "max_depth": plan.limits.max_depth,
         "max_total_steps": plan.limits.max_steps,
-        "max_parallel": plan.limits.max_parallel,
+        "max_parallel": plan.limits.max_parallel or PARALLEL_ITEMS,
     }
     shown = (f"{name}={'no limit' if most is None else most}" for name, most in limits.items())
     yield f"  Limits: {', '.join(shown)}"

@@ -29,6 +29,7 @@ from orchestrate.plan.nodes import (
     conflict_of,
     target_of,
 )
+from orchestrate.plan.settings import PARALLEL_ITEMS, Limits
 from orchestrate.plan.visible import visible
 from orchestrate.record import replace
 from orchestrate.state.address import FrameKey
@@ -152,11 +153,16 @@ def open_items(index: Index, state: RunState, frame: Frame) -> None:
     place = index.here(frame)
     each = place.node.op
     assert isinstance(each, Each)
-    most = place.plan.limits.max_parallel if each.parallel else 1
-    if each.parallel is not True:
-        most = min(most, int(each.parallel) or 1)
+    most = _most_at_once(each, place.plan.limits)
     while len(loop.open) < most and not loop.is_spent:
         _open_item(index, state, frame, loop, each)
+
+
+def _most_at_once(each: Each, limits: Limits) -> int:
+    if each.parallel is True:
+        return limits.max_parallel or PARALLEL_ITEMS
+    own = int(each.parallel) or 1
+    return own if limits.max_parallel is None else min(own, limits.max_parallel)
 
 
 def _open_item(index: Index, state: RunState, frame: Frame, loop: Loop, each: Each) -> None:

@@ -150,7 +150,7 @@ _WHEN: dict[str, Schema] = {
         hint=_POSITIVE,
     ),
     "parallel": field(
-        "Run the iterations at the same time, up to --max-parallel, or at most so many at once. "
+        "Run the iterations at the same time: eight, or so many; --max-parallel bounds both. "
         "The first failure ends the others. Default: false.",
         True,
         4,

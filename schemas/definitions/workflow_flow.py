@@ -180,7 +180,7 @@ FOR_EACH = record(
             hint="write a list of steps, each beginning with - name:",
         ),
         "parallel": field(
-            "Run the items at the same time, up to --max-parallel, or at most so many at once. A "
+            "Run the items at the same time: eight, or so many; --max-parallel bounds both. A "
             "goto cannot leave such a loop. Needs version 1.4. Default: false.",
             True,
             4,

@@ -39,30 +39,41 @@ def test_b_parallel_results_keep_the_order_of_the_list(shop: Workshop) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_r8_9_at_most_max_parallel_run_at_once(shop: Workshop, limit: int) -> None:
-    """The first ones wait for each other; the rest come as they end."""
+    assert _most_of(shop, PARALLEL, limit, "--max-parallel", str(limit)) == limit
+
+
+def _most_of(shop: Workshop, text: str, expected: int, *flags: str) -> int:
+    """The first ones wait until so many have begun; the rest come as they end."""
     go = shop.top / "go"
     shop.answers(rule("STEP", delay=60, until=str(go)))
-    shop.write("r.yaml", PARALLEL)
-    with shop.started("run", "r.yaml", "--max-parallel", str(limit)) as process:
-        shop.await_calls(limit)
+    shop.write("r.yaml", text)
+    with shop.started("run", "r.yaml", *flags) as process:
+        shop.await_calls(expected)
         go.touch()
         assert process.wait(60) == 0
-    assert most_at_once(shop.calls()) == limit
+    return most_at_once(shop.calls())
 
 
-@pytest.mark.parametrize(("own", "flag", "most"), [(2, 5, 2), (5, 2, 2), (1, 3, 1)])
+@pytest.mark.parametrize(
+    ("own", "flags", "most"),
+    [
+        (2, ["--max-parallel", "5"], 2),
+        (5, ["--max-parallel", "2"], 2),
+        (1, ["--max-parallel", "3"], 1),
+        (10, [], 10),
+    ],
+)
 def test_a_loop_may_say_how_many_run_at_once(
-    shop: Workshop, own: int, flag: int, most: int
+    shop: Workshop, own: int, flags: list[str], most: int
 ) -> None:
     text = PARALLEL.replace("parallel: true", f"parallel: {own}")
-    shop.play(text, "--max-parallel", str(flag), rules=(rule("STEP", delay=0.25),))
-    assert most_at_once(shop.calls()) == most
+    text = text.replace("[a, b, c, d, e, f]", "[a, b, c, d, e, f, g, h, i, j, k, l]")
+    assert _most_of(shop, text, most, *flags) == most
 
 
 def test_r8_9_the_default_is_eight_at_once(shop: Workshop) -> None:
     text = PARALLEL.replace("[a, b, c, d, e, f]", str(list(range(12))))
-    shop.play(text, rules=(rule("STEP:after"), rule("STEP", delay=0.8)))
-    assert most_at_once(shop.calls()) == 8
+    assert _most_of(shop, text, 8) == 8
 
 
 def test_r8_9_the_first_failure_ends_the_others(shop: Workshop) -> None:

@@ -7,6 +7,7 @@ import pytest
 from orchestrate.errors import StateError
 from orchestrate.plan.nodes import Goto, Target
 from orchestrate.plan.override import with_on_error
+from orchestrate.plan.settings import PARALLEL_ITEMS
 from orchestrate.state.calls import call_deadline, expired_calls
 from tests.state.definitions import (
     CALLING,
@@ -182,7 +183,7 @@ def test_items_of_a_parallel_loop_are_open_at_once() -> None:
 
 def test_no_more_items_are_open_than_may_run_at_once() -> None:
     run = Folding.of(PARALLEL)
-    most = run.place(run.state.root).plan.limits.max_parallel
+    most = PARALLEL_ITEMS
     run.give("loop-opened", run.tasks[0].frame, items=[*range(most + 2)])
     assert len(run.tasks) == most
     run.finish("@ok", run.tasks[0].frame)

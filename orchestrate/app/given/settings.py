@@ -189,8 +189,8 @@ class RunSettings:
     )  # fmt: skip
     max_parallel: int | None = flag(
         "plan", "whole", kept=True, metavar="N", least=1, dialects=_CONTEXT, key=int,
-        help="Run at most this many items of a parallel loop at once; default: 8 "
-        "(recipe, workflow).",
+        help="Run at most this many items of a parallel loop at once; default: what the loop says, "
+        "else 8 (recipe, workflow).",
     )  # fmt: skip
     context: tuple[str, ...] = flag(
         "context", "texts", kept=False, metavar="KEY=VALUE", dialects=_CONTEXT,
