@@ -88,4 +88,5 @@ def test_fleet_what_cannot_be_followed_any_more_is_ended_before_that_is_reported
         await held.let_go()
 
     asyncio.run(sit())
-    assert keeper.asked == ["stop", "over"]
+    # What waited for it before hears of its end, too, maybe before this line.
+    assert keeper.asked[:2] == ["stop", "over"]
