@@ -132,7 +132,7 @@ def test_console_01_an_error_that_the_agent_says_first_is_told_once_and_as_one()
 def test_console_01_a_file_that_was_written_is_told_by_its_tool_alone() -> None:
     transcript = EventTranscript(PROGRAMS["github-copilot"]().pieces_of)
     begun = {"toolName": "create", "toolCallId": "1", "arguments": {"path": "a.txt"}}
-    made = {"infoType": "file_created", "message": "/work/a.txt"}
+    made = {"infoType": "file_created", "message": "/project/a.txt"}
     (told,) = transcript.feed(
         events({"type": "tool.execution_start", "data": begun},
                {"type": "session.info", "data": made})
