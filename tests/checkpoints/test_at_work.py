@@ -37,6 +37,7 @@ def test_a_neighbour_at_work_is_left_alone(tmp_path: Path) -> None:
         while "wait: Running" not in process.stderr.readline():
             pass
         refused = stage.run("rewind", first, "a", "--yes").assert_exit(5)
+        stage.run("stop", "latest").assert_success()
     assert "is at work in this workspace" in refused.stderr
     assert stage.files() == {"by-a"}
 
